@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import data, files, plots
+from .. import data, plots
 from ..errors import InvalidData, InvalidOption
 from ..machines import ConditionalRBM
 from ..report import Sequences, some_rows
@@ -59,8 +59,7 @@ def forecast_run(
     truth = _following(setup) if after is None else None
     past = windows.restored(pasts[0][-_SHOWN:].cpu())
     picture = path.with_suffix(".png")
-    files.write_figure(picture, plots.forecasts(past, found[0], truth, setup.rows.channels))
-    print(picture)
+    output.write_figure(picture, plots.forecasts(past, found[0], truth, setup.rows.channels))
 
 
 def sample_frames(folder: Path, *, n: int, sweeps: int, seed: int, path: Path, source: str | None) -> None:

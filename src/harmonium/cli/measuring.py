@@ -246,6 +246,4 @@ def _show_comparison(folder: Path, found: SampleComparison, sweeps: int) -> None
         numbers=(1, 2, 3),
     )
     print(found.verdict)
-    path = folder / "quality.png"
-    files.write_figure(path, plots.quality(found))
-    print(path)
+    output.write_figure(folder / "quality.png", plots.quality(found))

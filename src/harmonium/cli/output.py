@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -18,6 +18,9 @@ from ..errors import InvalidOption, unknown
 from ..machines import RBM, Machine
 from ..runs.rows import Rows
 from ..runs.rows.shapes import picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FASTA = (".fasta", ".fa", ".fas")
 TEXT = ".txt"
@@ -121,6 +124,12 @@ def cell_text(cell: Any) -> Any:
 def write_table(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table as CSV, and print its path."""
     _write_cells(path, columns, rows)
+    print(path)
+
+
+def write_figure(path: Path, figure: Figure) -> None:
+    """Write a figure, and print its path."""
+    files.write_figure(path, figure)
     print(path)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .. import data as datasets
-from .. import files, interactions, plots, tasks
+from .. import interactions, plots, tasks
 from ..data.alignments import decode, encode
 from ..errors import InvalidOption
 from ..machines import RBM
@@ -53,7 +53,7 @@ def contacts_run(
         _print_precision(found, sites)
     target = folder / "contacts.csv" if out is None else out
     output.write_table(target, columns, (row[: len(columns)] for row in rows))
-    _save(target.with_suffix(suffix), plots.contact_map(found, sites, title=setup.rows.title))
+    output.write_figure(target.with_suffix(suffix), plots.contact_map(found, sites, title=setup.rows.title))
     known_numbers = {} if known is None else {"average_precision": found.average_precision(), "auc": found.auc()}
     pairs = [dict(zip(columns, row, strict=False)) for row in rows[:n]]
     return {"separation": separation, "pairs": pairs, **known_numbers, "table": str(target)}
@@ -87,7 +87,9 @@ def mutants_run(
         print(f"{len(changes)} mutations between letters: mean change {changes.mean():+.3f}, {share:.0%} favorable")
     target = folder / "mutants.csv" if out is None else out
     output.write_table(target, ["mutation", "site", "wild_type", "mutant", "change"], rows)
-    _save(target.with_suffix(suffix), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}"))
+    output.write_figure(
+        target.with_suffix(suffix), plots.mutation_map(table, letters, wild, title=f"Mutations of {name}")
+    )
     return {"sequence": name, "changes": {row[0]: row[4] for row in rows}, "table": str(target)}
 
 
@@ -101,9 +103,13 @@ def logos_run(
     start = some_rows(rows.train, rbm, _DRAWN, seed=seed)
     samples = rbm.sample(len(start), sweeps=sweeps, start=start, seed=seed)
     title = f"{len(rows.train):,} training sequences" + (", weighted" if rows.weights is not None else "")
-    _save(folder / f"logo{suffix}", plots.logo(rows.one_hot(), letters, weights=rows.weights, title=title))
-    _save(folder / f"logo-samples{suffix}", plots.logo(samples, letters, title=f"{len(samples):,} samples"))
-    _save(folder / f"logo-hidden{suffix}", plots.hidden_logos(rbm, letters, n=min(n, rbm.hidden.size)))
+    output.write_figure(
+        folder / f"logo{suffix}", plots.logo(rows.one_hot(), letters, weights=rows.weights, title=title)
+    )
+    output.write_figure(
+        folder / f"logo-samples{suffix}", plots.logo(samples, letters, title=f"{len(samples):,} samples")
+    )
+    output.write_figure(folder / f"logo-hidden{suffix}", plots.hidden_logos(rbm, letters, n=min(n, rbm.hidden.size)))
 
 
 def _open(folder: Path, source: str | None) -> tuple[Setup, RBM, str]:
@@ -150,8 +156,3 @@ def _print_precision(found: interactions.ContactRanking, sites: int) -> None:
 
 def _flag(hit: float) -> str:
     return {1.0: "yes", 0.0: "no"}.get(hit, "unknown")
-
-
-def _save(path: Path, figure: Any) -> None:
-    files.write_figure(path, figure)
-    print(path)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import torch
 
-from .. import files, plots
+from .. import plots
 from ..errors import InvalidOption, unknown
 from ..machines import RBM, BoltzmannMachine
 from ..report import some_rows
@@ -17,7 +17,7 @@ from ..runs.setup import reopen
 from ..tasks import AdditiveGaussian, BinarySymmetric, Channel, LabelClassifier, compare_denoisers
 from ..tasks.denoising import METHODS
 from ..units import Unit
-from . import show
+from . import output, show
 
 _PROBABILITIES = (0.0, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 _DEVIATIONS = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -62,8 +62,7 @@ def denoise_run(
     if setup.rows.image is not None:
         pictures["denoised.png"] = plots.denoising_levels(curves, image=setup.rows.image, title=setup.rows.title)
     for file, figure in pictures.items():
-        files.write_figure(folder / file, figure)
-        print(folder / file)
+        output.write_figure(folder / file, figure)
     scores = {
         name: [{"score": part.estimate, "interval": [part.low, part.high]} for part in parts]
         for name, parts in curves.scores.items()

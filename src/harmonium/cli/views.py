@@ -15,12 +15,12 @@ from ..machines import RBM
 from ..report import some_rows
 from ..runs.setup import reopen, started_by_fit
 from ..training import Run
-from . import show
+from . import output, show
 from .output import check_figure, figure_suffix
 from .steps import step
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    pass
 
 _MODES = 10  # modes whose span is compared with that of the data's principal axes
 _SHOWN = 12  # lines of the table
@@ -53,9 +53,9 @@ def spectrum_run(
         ],
         numbers=range(6),
     )
-    _save(folder / f"spectrum{suffix}", plots.spectrum_page(history, axes))
+    output.write_figure(folder / f"spectrum{suffix}", plots.spectrum_page(history, axes))
     if axes is not None and setup.rows.image is not None:
-        _save(folder / f"modes{suffix}", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
+        output.write_figure(folder / f"modes{suffix}", plots.mode_page(history.spectra[-1], axes, setup.rows.image))
     return {
         "epochs": list(history.epochs),
         "above_noise": list(history.outliers),
@@ -90,7 +90,7 @@ def landscape_run(
         numbers=range(3),
     )
     print(growth.landscapes[-1].diagnosis)
-    _save(folder / f"landscape{suffix}", plots.landscape_page(growth))
+    output.write_figure(folder / f"landscape{suffix}", plots.landscape_page(growth))
     last = growth.landscapes[-1]
     return {
         "epochs": list(growth.epochs),
@@ -140,7 +140,7 @@ def interactions_run(
         between[first, second] = between[second, first] = strength
         names = [str(unit) for unit in chosen.tolist()]
         figure = plots.interaction_network(between, names, n=len(pairs), title="Strongest couplings")
-        _save(path, figure)
+        output.write_figure(path, figure)
     return {"order": order, "units": units.tolist(), "strength": values.tolist()}
 
 
@@ -148,8 +148,3 @@ def _some(epochs: Sequence[float]) -> list[int]:
     """Return the indices of a few checkpoints, including the first and the last."""
     last, lines = len(epochs) - 1, min(len(epochs), _SHOWN)
     return [round(k * last / max(1, lines - 1)) for k in range(lines)]
-
-
-def _save(path: Path, figure: Figure) -> None:
-    files.write_figure(path, figure)
-    print(path)
