@@ -88,7 +88,7 @@ def run(record: Record, trained: Machines, hidden: str = "Gaussian", size: int =
         for k in range(seeds):
             seed = trained.seed + k
             rbm = _train(trained, name, part, hidden, size, seed)
-            tables[name].append(n_body(rbm, 2, method="small"))
+            tables[name].append(n_body(rbm, 2, method="small", seed=0))
             ranked[name].append(_ranked(coupling_norms(tables[name][-1], LETTERS), near))
             score = pseudo(rbm, test).mean().item()
             record.numbers[f"test pseudo-likelihood, {name}, seed {seed}"] = score

@@ -63,7 +63,9 @@ def run(record: Record, trained: Machines, sweeps: int = _SWEEPS, seeds: int = 3
             rbm = _train(trained, name, train, layer, trained.seed + k)
             sets[name, k] = rbm.sample(len(train), sweeps=sweeps, seed=trained.seed + seeds + k)
     sets["training rows", 0] = train
-    found = {(*key, order): correlations(part, test, order=order) for key, part in sets.items() for order in (2, 3)}
+    found = {
+        (*key, order): correlations(part, test, order=order, seed=0) for key, part in sets.items() for order in (2, 3)
+    }
     triplets = all_tuples(cells, 3)
     wanted = _coincidences(test, triplets)
     off = {key: (_coincidences(part, triplets) - wanted).square().mean().sqrt().item() for key, part in sets.items()}

@@ -181,8 +181,8 @@ class Machines(shared.Machines):
     def of(self, rbm: RBM, order: int, *, method: str = "exact", bias: bool = True) -> Tensor:
         """The interactions of any machine on these rows, for each of :meth:`tuples`."""
         if order == 2:
-            return n_body(rbm, 2, method=method)[tuple(self.tuples(2).T)]
-        return n_body(rbm, order, self.tuples(order), method=method, bias=bias)
+            return n_body(rbm, 2, method=method, seed=0)[tuple(self.tuples(2).T)]
+        return n_body(rbm, order, self.tuples(order), method=method, bias=bias, seed=0)
 
     def tuples(self, order: int) -> Tensor:
         """All units or pairs, or random tuples of a higher order, the same for every machine: (t, order)."""

@@ -78,7 +78,7 @@ def test_numbers_as_json(trained, command, tmp_path) -> None:
         "train": 48, "test": 12, "test_name": "held out"
     }  # fmt: skip
     mean = (48 * saved["measures"][0]["train"] + 12 * saved["measures"][0]["test"]) / 60
-    assert mean == pytest.approx(exact.log_likelihood(rows), rel=1e-5)
+    assert mean == pytest.approx(exact.log_likelihood(rows).value, rel=1e-5)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def test_the_comparison_is_exact_for_small_machines():
     rbm.initialize(rows, scale=1.0, seed=0)
     deep = hm.deepen(rbm, 2, rows, scale=1.0)
     found = [hm.likelihood.estimate(machine, rows, betas=200, sampling_sweeps=50) for machine in (rbm, deep)]
-    compared = dbm.compare(rbm, deep, rows, *found, seed=0)
+    compared = dbm.compare(rbm, deep, rows, *(one.log_partition for one in found), seed=0)
     top = deep.layers[2].enumerate(torch.arange(4)).to(rows.dtype)
     with torch.no_grad():
         fields = deep.couplings[0].up(rows)[:, None] + deep.couplings[1].down(top)
@@ -48,4 +48,4 @@ def test_the_comparison_is_exact_for_small_machines():
     assert compared["dbm"] == pytest.approx(exact, abs=0.03)
     assert compared["rbm"] == pytest.approx(rbm.log_probability(rows).mean().item(), abs=0.03)
     assert compared["difference"] == pytest.approx(compared["dbm"] - compared["rbm"], abs=1e-4)
-    assert compared["bound"] < compared["dbm"]
+    assert compared["bound"] <= compared["dbm"] + 1e-6  # the hidden layers of a small machine are summed exactly

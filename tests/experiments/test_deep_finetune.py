@@ -68,14 +68,8 @@ def test_a_small_run(monkeypatch, tmp_path, capsys):
     verdict = json.loads((out / "verdict.json").read_text(encoding="utf-8"))
     assert verdict["numbers"]["test_errors"][0] < 0.1 and len(verdict["claims"]) == 3
     assert (out / "validation.csv").read_text().count("\n") == 3
-    assert len(list(machines.glob("machine-?-784-*"))) == 2 and list(machines.glob("seed-0-*.safetensors"))
+    assert len(list(machines.glob("machine-?-784-*"))) == 2
     assert "validation error" in capsys.readouterr().out
-    # what is kept is not computed again
-    monkeypatch.setattr(finetune, "finetune", None)
-    dropout = next(name for name in finetune.DROPOUT if list(machines.glob(f"seed-0-{name}-*")))
-    experiments.reproduce("deep/finetune", "quick", tmp_path / "again", dropout=dropout, machines=str(machines))
-    again = json.loads((tmp_path / "again" / "verdict.json").read_text(encoding="utf-8"))
-    assert again["numbers"] == verdict["numbers"] and again["claims"] == verdict["claims"]
     for option in ("dropout", "choose"):
         with pytest.raises(hm.errors.InvalidOption, match="unknown dropout 'week'"):
             experiments.reproduce("deep/finetune", "quick", tmp_path / option, **{option: "week"})

@@ -94,22 +94,29 @@ def annealed(subject: Subject) -> list[LikelihoodRow]:
     if not subject.betas:
         return []
     name, unit = f"{subject.named('log-likelihood')}, annealed", "nats per row"
+    options: dict[str, Any] = {
+        "betas": subject.betas, "sampling_sweeps": _sampling_sweeps(subject.betas), "seed": 0
+    }  # fmt: skip
     try:
-        result = likelihood.estimate(
-            subject.machine, subject.train, betas=subject.betas, sampling_sweeps=_sampling_sweeps(subject.betas), seed=0
-        )
+        result = likelihood.estimate(subject.machine, subject.train, **options)
+        found = result.log_partition
+        if found is None and subject.test is not None:  # documents: ln Z depends on their length
+            test: float | None = likelihood.estimate(subject.machine, subject.test, **options).value
+        else:
+            test = None if found is None else _log_likelihood(found, subject.test)
     except HarmoniumError as error:
         return [LikelihoodRow(name, unit, note=str(error))]
-    found = result.log_partition
-    assert found is not None
     low, high = result.interval
     verdict = "trustworthy" if result.trustworthy else f"not trustworthy: {'; '.join(result.problems)}"
     ends = f"between {low:.2f} and {high:.2f}" if math.isfinite(low) else f"at most {high:.2f}, with no lower bound"
     if result.bound:
         ends = f"{f'at least {low:.2f}, ' * math.isfinite(low)}the bound itself {ends}"
-    how = f"gap {found.details['gap']:.2f}" if found.method == DIRECTIONS else f"ln Z from {found.method}"
+    if found is None:
+        how = "ln Z of each length"
+    else:
+        how = f"gap {found.details['gap']:.2f}" if found.method == DIRECTIONS else f"ln Z from {found.method}"
     note = f"train {ends}, {how}: {verdict}"
-    return [LikelihoodRow(name, unit, result.value, _log_likelihood(found, subject.test), note)]
+    return [LikelihoodRow(name, unit, result.value, test, note)]
 
 
 def forward(subject: Subject, runs: int = 100) -> list[LikelihoodRow]:
