@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -104,6 +105,11 @@ def test_an_error_of_right_types_stays_as_it_is() -> None:
     with pytest.raises(TypeError, match="missing 1 required"):  # the message of Python is clear
         namespace["divide"](1.0)
     assert mismatch(divide, (1, 2), {}) is None
+
+
+def test_functions_can_be_sent_to_other_processes() -> None:
+    for function in (hm.likelihood.ais, hm.fit, hm.interactions.n_body, hm.RBM):
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_signatures_and_texts_are_those_of_the_functions() -> None:

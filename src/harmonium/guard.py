@@ -13,6 +13,7 @@ import inspect
 import numbers
 import operator
 import os
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,6 +42,9 @@ def guard(namespace: dict[str, Any], *, methods: bool = True) -> None:
             continue
         if inspect.isfunction(value):
             namespace[name] = _wrapped(value)
+            home = sys.modules.get(value.__module__)
+            if home is not None and getattr(home, name, None) is value:  # so that the function can be pickled by its name
+                setattr(home, name, namespace[name])
         elif inspect.isclass(value) and not issubclass(value, BaseException):
             _guard_class(value, methods)
 
