@@ -181,6 +181,12 @@ def test_a_larger_order_contains_the_smaller_one():
         assert split.test.sum() == 250
 
 
+def test_a_selection_depends_on_its_seed_alone():
+    before = torch.get_rng_state()
+    interactions.order_selection(rows_of(3, 100), largest=2, splits=2, rounds=1, draws=1, seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_training_that_learns_nothing_is_no_reason_for_an_order():
     nothing = interactions.order_selection(
         rows_of(3, 200), largest=3, optimizer=lambda p: torch.optim.SGD(list(p), lr=0.0), draws=1

@@ -216,7 +216,7 @@ def _grown(
     train, validation, test = rows[order_of_rows].split([half, quarter, len(rows) - half - quarter])
     visible = copy.deepcopy(layer).double()
     visible.initialize_from(train.double())
-    machine = degree_limited(visible, options["hidden"](1), 1).double()
+    machine = degree_limited(visible, options["hidden"](1), 1, seed=generator).double()
     states = visible.enumerate()
     growth = _Growth(states, _counts(states, train), _counts(states, validation), generator, **options)
     machines, controls = {}, {}
