@@ -283,7 +283,7 @@ def test_a_layer_of_one_vector_unit(name):
 
 @pytest.mark.slow
 def test_the_pilot_has_states_of_its_own(monkeypatch):
-    module = sys.modules["harmonium.likelihood.annealing"]
+    module = sys.modules["harmonium.sampling.annealing"]
     began, anneal = [], module._anneal
 
     def watched(path, state, *arguments, **options):

@@ -296,10 +296,9 @@ def acceptance_ratio(up: Tensor, down: Tensor) -> float:
     high = max(up.max().item(), -down.min().item())
     if not math.isfinite(high - low):
         return math.nan
-    while high - low > 1e-9 * max(1.0, abs(low), abs(high)):
-        middle = (low + high) / 2
-        if torch.sigmoid(up - middle).sum() > torch.sigmoid(down + middle).sum():
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    import scipy.optimize  # slow to import
+
+    def excess(ratio: float) -> float:
+        return (torch.sigmoid(down + ratio).sum() - torch.sigmoid(up - ratio).sum()).item()
+
+    return float(scipy.optimize.brentq(excess, low, high, xtol=1e-9))
