@@ -43,8 +43,8 @@ def guard(namespace: dict[str, Any], *, methods: bool = True) -> None:
         if inspect.isfunction(value):
             namespace[name] = _wrapped(value)
             home = sys.modules.get(value.__module__)
-            if home is not None and getattr(home, name, None) is value:  # so that the function can be pickled by its name
-                setattr(home, name, namespace[name])
+            if home is not None and getattr(home, name, None) is value:
+                setattr(home, name, namespace[name])  # so that the function can be pickled by its name
         elif inspect.isclass(value) and not issubclass(value, BaseException):
             _guard_class(value, methods)
 
