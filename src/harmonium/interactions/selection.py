@@ -31,7 +31,7 @@ from .tuples import check_order, random_tuples
 
 _LEAST_UNITS, _MOST_UNITS = 4, 2000  # new hidden units of a round: for each visible unit; in total
 _SATURATED, _EXCLUDED = 2, 3  # standard errors: below which a round gains nothing, and beyond which an order is needed
-_RISE, _PATIENCE = 1e-5, 20  # nats; steps
+_RISE, _PATIENCE = 1e-5, 200  # nats; steps, which are small ones of first-order optimizers
 _COPIES = 4  # of the hidden fields of every state, in memory
 
 Optimizer = Callable[[Iterable[Tensor]], torch.optim.Optimizer]
